@@ -15,7 +15,7 @@
 
 namespace perigee {
 
-/// Why submit refused: queue_full and draining are the server's (503), the others the caller's (400).
+/// Why submit refused: queue_full, draining and device_failed are the server's (503), the others the caller's (400).
 struct SubmitError {
   enum class Kind : uint8_t { queue_full, draining, too_long, duplicate_id, device_failed } kind;
   std::string message;
@@ -28,7 +28,8 @@ struct EngineStats {
   double step_seconds_total = 0;
   double tokens_per_second = 0;  ///< generated, over the last few seconds
   int64_t finished = 0, cancelled = 0, failed = 0;
-  bool healthy = true;  ///< false after repeated device failures
+  int64_t violations = 0;  ///< failed invariant checks
+  bool healthy = true;     ///< false after repeated device failures, until a step succeeds again
   bool draining = false;
   double seconds_since_step = 0;  ///< 0 while idle
 };
@@ -44,8 +45,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Queues a request. The sink gets exactly one on_finish for every accepted request, also after cancel or
-  /// destruction.
+  /// Queues a request, or refuses it: see SubmitError. While unhealthy one request at a time is accepted. The sink gets
+  /// exactly one on_finish for every accepted request, also after cancel or destruction.
   Result<void, SubmitError> submit(Request request, std::shared_ptr<Sink> sink);
   /// Frees the request within one step; its sink gets on_finish(cancelled). Unknown ids are ignored (it just ended).
   void cancel(const std::string& id, const std::string& reason);

@@ -30,6 +30,9 @@ struct StepPlan {
   std::vector<int32_t> pages;       ///< flat page table
   std::vector<int32_t> logit_rows;  ///< [R] rows whose logits are wanted, ascending
   std::vector<SampleRow> samples;   ///< [R]
+  /// Memory of requests that failed: zeroed before the step, so that no non-finite value waits there for a successor.
+  std::vector<int32_t> zero_pages;
+  std::vector<int32_t> zero_slots;
 };
 
 struct SampledToken {

@@ -151,6 +151,7 @@ struct Ops {
   std::string_view name;          ///< "cpu", "cuda", "null"
   DType activation = DType::f32;  ///< dtype of the stream between operations
   int64_t scratch_bytes = 0;      ///< least OpContext::scratch_bytes
+  bool host_memory = false;       ///< allocate()'s memory can be read and written by the host
 
   // Memory
   void* (*allocate)(int64_t bytes);  ///< zeroed, 64-byte aligned; nullptr when there is none
