@@ -54,6 +54,8 @@ step_tsan() {
   run_ctest tsan -R '^(base|cache|engine|http)\.'
 }
 step_release() {
+  [ -x build/venv/bin/python ] || python3 -m venv build/venv
+  build/venv/bin/python -m pip install -q -r tests/e2e/requirements.txt
   build release
   run_ctest release
 }

@@ -11,9 +11,12 @@ namespace {
 
 std::string_view instructions(CpuLevel level) {
   switch (level) {
-    case CpuLevel::reference: return "nothing special";
-    case CpuLevel::avx2: return "AVX2, FMA";
-    case CpuLevel::avx512: return "AVX-512 F, BW, DQ, VL";
+    case CpuLevel::reference:
+      return "nothing special";
+    case CpuLevel::avx2:
+      return "AVX2, FMA";
+    case CpuLevel::avx512:
+      return "AVX-512 F, BW, DQ, VL";
   }
   return "?";
 }
@@ -67,9 +70,12 @@ const Ops& reference_ops() {
 
 std::string_view cpu_level_name(CpuLevel level) {
   switch (level) {
-    case CpuLevel::reference: return "reference";
-    case CpuLevel::avx2: return "avx2";
-    case CpuLevel::avx512: return "avx512";
+    case CpuLevel::reference:
+      return "reference";
+    case CpuLevel::avx2:
+      return "avx2";
+    case CpuLevel::avx512:
+      return "avx512";
   }
   return "?";
 }
@@ -77,8 +83,10 @@ std::string_view cpu_level_name(CpuLevel level) {
 bool cpu_supports(CpuLevel level) {
   __builtin_cpu_init();
   switch (level) {
-    case CpuLevel::reference: return true;
-    case CpuLevel::avx2: return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    case CpuLevel::reference:
+      return true;
+    case CpuLevel::avx2:
+      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     case CpuLevel::avx512:
       return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
              __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
@@ -91,18 +99,23 @@ const CpuChoice& cpu_choice() {
   return choice;
 }
 
-const Ops& cpu_ops() { return cpu_ops(cpu_choice().level); }
+const Ops& cpu_ops() {
+  return cpu_ops(cpu_choice().level);
+}
 
 const Ops& cpu_ops(CpuLevel level) {
   if (!cpu_supports(level)) {
-    throw std::runtime_error(fmt::format("the {} operations need {}, which this CPU lacks", cpu_level_name(level), instructions(level)));
+    throw std::runtime_error(
+        fmt::format("the {} operations need {}, which this CPU lacks", cpu_level_name(level), instructions(level)));
   }
-  static const Ops avx2 = avx2::override_ops(reference_ops());
-  static const Ops avx512 = avx512::override_ops(reference_ops());
-  switch (level) {
-    case CpuLevel::avx2: return avx2;
-    case CpuLevel::avx512: return avx512;
-    case CpuLevel::reference: break;
+  // Each table is made by code of its own instruction set, so only on a CPU that has it.
+  if (level == CpuLevel::avx512) {
+    static const Ops table = avx512::override_ops(reference_ops());
+    return table;
+  }
+  if (level == CpuLevel::avx2) {
+    static const Ops table = avx2::override_ops(reference_ops());
+    return table;
   }
   return reference_ops();
 }

@@ -1,7 +1,7 @@
 // The CPU backend: the operation table of this machine, chosen once by CPUID. Named only by apps/ and tests.
 //
-// reference_ops() is plain C++ and the truth; the other levels override its heavy entries with vector code that obeys the
-// same contract (tensor/ops.h) and agrees with it to rounding.
+// reference_ops() is plain C++ and the truth; the other levels override its heavy entries with vector code that obeys
+// the same contract (tensor/ops.h) and agrees with it to rounding.
 #pragma once
 
 #include <string>

@@ -38,8 +38,12 @@ void parallel_blocks(const OpContext& context, int64_t count, int64_t grain, Bod
   });
 }
 
-inline float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
-inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+inline float sigmoid(float x) {
+  return 1.0F / (1.0F + std::exp(-x));
+}
+inline double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
 
 /// Element `i` of an F32 or BF16 view's row as float.
 struct RowReader {

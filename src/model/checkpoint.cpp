@@ -43,7 +43,8 @@ Result<std::set<std::string>> list_shards(const std::string& folder) {
   }
   if (shards.empty()) return Error{folder + " holds no safetensors file"};
   if (shards.size() > 1) {
-    return Error{fmt::format("{} holds {} safetensors files and no model.safetensors.index.json", folder, shards.size())};
+    return Error{
+        fmt::format("{} holds {} safetensors files and no model.safetensors.index.json", folder, shards.size())};
   }
   return shards;
 }
@@ -77,7 +78,8 @@ Result<void> Checkpoint::add_file(const std::string& path) {
   const auto index = static_cast<int32_t>(files_.size()) - 1;
   for (const auto& [name, tensor] : headers_.back()) {
     if (!where_.emplace(name, index).second) {
-      return Error{fmt::format("tensor {} stands in {} and in {}", name, files_[static_cast<size_t>(where_[name])].path(), path)};
+      return Error{fmt::format("tensor {} stands in {} and in {}", name,
+                               files_[static_cast<size_t>(where_[name])].path(), path)};
     }
   }
   return {};

@@ -15,7 +15,7 @@ namespace perigee {
 class Checkpoint {
  public:
   struct Place {
-    int32_t file = 0;            ///< index into files()
+    int32_t file = 0;  ///< index into files()
     const StoredTensor* tensor = nullptr;
   };
 

@@ -123,10 +123,11 @@ void read_stream(Reader& r, ModelConfig& c) {
   c.layers = r.integer("num_hidden_layers", 1, 4096);
   c.vocab = r.integer("vocab_size", 1, kMaxDim);
   c.max_positions = r.find("max_position_embeddings") != nullptr ? r.integer("max_position_embeddings", 1, kMaxDim)
-                                                                  : r.integer("model_max_length", 1, kMaxDim);
+                                                                 : r.integer("model_max_length", 1, kMaxDim);
   c.rms_eps = static_cast<float>(r.number("rms_norm_eps"));
   c.residual_block = r.integer_or("attn_res_block_size", 0, 0, 4096);
-  if (c.residual_block != 0 && c.residual_rows() > 62) r.fail("config.json: attn_res_block_size gives more than 62 blocks");
+  if (c.residual_block != 0 && c.residual_rows() > 62)
+    r.fail("config.json: attn_res_block_size gives more than 62 blocks");
   r.require("tie_word_embeddings", false);
 }
 
@@ -150,7 +151,8 @@ void read_linear_attention(Reader& r, const json::object& linear, ModelConfig& c
   if (l.find("gate_lower_bound") != nullptr) {
     c.gate_lower_bound = static_cast<float>(l.number("gate_lower_bound"));
     if (!(*c.gate_lower_bound < 0 && *c.gate_lower_bound >= -5)) {
-      l.fail(fmt::format("config.json: linear_attn_config.gate_lower_bound is {}, supported is [-5, 0)", *c.gate_lower_bound));
+      l.fail(fmt::format("config.json: linear_attn_config.gate_lower_bound is {}, supported is [-5, 0)",
+                         *c.gate_lower_bound));
     }
   }
   // The gate's rank has its own key in newer files; the lower bound came with the full-rank gate.
@@ -160,8 +162,9 @@ void read_linear_attention(Reader& r, const json::object& linear, ModelConfig& c
   for (const auto& [key, mla] : {std::pair{"full_attn_layers", true}, {"kda_layers", false}}) {
     for (const int64_t layer : l.integers(key)) {
       if (layer < 1 || layer > c.layers || !seen.insert(layer).second) {
-        l.fail(fmt::format("config.json: linear_attn_config.{} names layer {}: the lists count from 1 to {} and name each layer once",
-                           key, layer, c.layers));
+        l.fail(fmt::format(
+            "config.json: linear_attn_config.{} names layer {}: the lists count from 1 to {} and name each layer once",
+            key, layer, c.layers));
         continue;
       }
       c.is_mla[static_cast<size_t>(layer - 1)] = mla;
@@ -181,7 +184,8 @@ void read_activation(Reader& r, ModelConfig& c) {
     c.activation = {.kind = Activation::Kind::situ,
                     .beta = static_cast<float>(r.number("activation_situ_beta")),
                     .linear_beta = static_cast<float>(r.number("activation_situ_linear_beta"))};
-    if (!(c.activation.beta > 0 && c.activation.linear_beta > 0)) r.fail("config.json: the SiTU betas must be positive");
+    if (!(c.activation.beta > 0 && c.activation.linear_beta > 0))
+      r.fail("config.json: the SiTU betas must be positive");
   } else {
     r.fail(fmt::format("config.json: hidden_act is \"{}\", supported is situ or silu", name));
   }
@@ -193,7 +197,7 @@ void read_experts(Reader& r, ModelConfig& c) {
   c.experts = r.integer("num_experts", 1, 65536);
   // Kimi K3 writes num_experts_per_token; some files of the family say num_experts_per_tok.
   c.experts_per_token = r.find("num_experts_per_token") != nullptr ? r.integer("num_experts_per_token", 1, c.experts)
-                                                                    : r.integer("num_experts_per_tok", 1, c.experts);
+                                                                   : r.integer("num_experts_per_tok", 1, c.experts);
   c.expert_width = r.integer("moe_intermediate_size", 1, kMaxDim);
   c.shared_experts = r.integer("num_shared_experts", 1, 64);
   c.latent = r.integer_or("routed_expert_hidden_size", 0, 1, kMaxDim);
@@ -265,13 +269,16 @@ void read_tokens(Reader& r, const json::object& text, const json::object& root, 
     }
   }
   for (const int32_t id : c.eos_ids) {
-    if (id < 0 || id >= c.vocab) r.fail(fmt::format("config.json: eos_token_id {} lies outside the vocabulary of {}", id, c.vocab));
+    if (id < 0 || id >= c.vocab)
+      r.fail(fmt::format("config.json: eos_token_id {} lies outside the vocabulary of {}", id, c.vocab));
   }
 }
 
 }  // namespace
 
-int64_t ModelConfig::mla_layers() const { return std::count(is_mla.begin(), is_mla.end(), true); }
+int64_t ModelConfig::mla_layers() const {
+  return std::count(is_mla.begin(), is_mla.end(), true);
+}
 
 Result<ModelConfig> parse_config(std::string_view config_json) {
   const auto parsed = parse_json(config_json);
@@ -292,8 +299,9 @@ Result<ModelConfig> parse_config(std::string_view config_json) {
   }
   const bool nested = c.architecture == "KimiK3ForConditionalGeneration";
   if (!nested && c.architecture != "KimiLinearForCausalLM") {
-    return Error{fmt::format("architecture {} is not supported; supported are KimiK3ForConditionalGeneration and KimiLinearForCausalLM",
-                             c.architecture)};
+    return Error{fmt::format(
+        "architecture {} is not supported; supported are KimiK3ForConditionalGeneration and KimiLinearForCausalLM",
+        c.architecture)};
   }
   c.tensor_prefix = nested ? "language_model." : "";
   const json::value* text_value = nested ? top.find("text_config") : nullptr;

@@ -48,7 +48,8 @@ Result<std::string> find_snapshot(const fs::path& model, const std::string& revi
   }
   if (!revision.empty()) return revision;
   std::vector<std::string> snapshots;
-  for (const auto& entry : fs::directory_iterator(model / "snapshots", code)) snapshots.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(model / "snapshots", code))
+    snapshots.push_back(entry.path().filename());
   if (snapshots.size() == 1) return snapshots[0];
   return Error{fmt::format("{} has no refs/main and {} snapshots", model.string(), snapshots.size())};
 }
@@ -64,10 +65,11 @@ Result<std::string> resolve_model_path(const std::string& path_or_id) {
   if (!is_hub_id(id) || (at != std::string::npos && !is_plain_name(revision))) {
     return Error{fmt::format("{} is neither a folder nor a hub id of the form org/name", path_or_id)};
   }
-  const fs::path model = fs::path(cache_folder()) / ("models--" + id.substr(0, id.find('/')) + "--" + id.substr(id.find('/') + 1));
+  const fs::path model =
+      fs::path(cache_folder()) / ("models--" + id.substr(0, id.find('/')) + "--" + id.substr(id.find('/') + 1));
   if (!fs::is_directory(model, code)) {
-    return Error{fmt::format("{} is no folder, and {} does not exist; nothing is downloaded: fetch the model first", path_or_id,
-                             model.string())};
+    return Error{fmt::format("{} is no folder, and {} does not exist; nothing is downloaded: fetch the model first",
+                             path_or_id, model.string())};
   }
   const auto snapshot = find_snapshot(model, revision);
   if (!snapshot) return snapshot.error();

@@ -28,8 +28,17 @@ Result<int64_t> parse_bytes(const std::string& text) {
   const double number = std::strtod(text.c_str(), &end);
   const std::string unit = end;
   double factor = 0;
-  for (const auto& [name, value] : {std::pair{"", 1.0}, {"B", 1.0}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-                                    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}}) {
+  for (const auto& [name, value] : {std::pair{"", 1.0},
+                                    {"B", 1.0},
+                                    {"kB", 1e3},
+                                    {"KB", 1e3},
+                                    {"MB", 1e6},
+                                    {"GB", 1e9},
+                                    {"TB", 1e12},
+                                    {"KiB", 0x1p10},
+                                    {"MiB", 0x1p20},
+                                    {"GiB", 0x1p30},
+                                    {"TiB", 0x1p40}}) {
     if (unit == name) factor = value;
   }
   const double bytes = number * factor;

@@ -1,4 +1,5 @@
-// MemoryPlan: what a model needs in bytes, and how many requests fit. Shared by `perigee inspect` and the server's start table.
+// MemoryPlan: what a model needs in bytes, and how many requests fit. Shared by `perigee inspect` and the server's
+// start table.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@ namespace perigee {
 
 struct MemoryPlan {
   int64_t weights = 0;
-  int64_t state_per_request = 0;   ///< one slot
+  int64_t state_per_request = 0;  ///< one slot
   int64_t kv_per_token = 0;
-  int64_t context = 0;             ///< tokens per request assumed
-  int64_t memory = 0;              ///< budget for everything; 0 = not asked
+  int64_t context = 0;  ///< tokens per request assumed
+  int64_t memory = 0;   ///< budget for everything; 0 = not asked
 
   int64_t per_request() const { return state_per_request + context * kv_per_token; }
   /// Requests of `context` tokens that fit beside the weights; 0 when none does.

@@ -11,9 +11,22 @@ namespace {
 
 /// Bytes per element of the format's dtypes; 0 for an unknown name.
 int64_t element_bytes(std::string_view dtype) {
-  for (const auto& [name, bytes] : {std::pair{"F64", 8}, {"I64", 8}, {"U64", 8}, {"F32", 4}, {"I32", 4}, {"U32", 4},
-                                    {"BF16", 2}, {"F16", 2}, {"I16", 2}, {"U16", 2}, {"U8", 1}, {"I8", 1}, {"BOOL", 1},
-                                    {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}}) {
+  for (const auto& [name, bytes] : {std::pair{"F64", 8},
+                                    {"I64", 8},
+                                    {"U64", 8},
+                                    {"F32", 4},
+                                    {"I32", 4},
+                                    {"U32", 4},
+                                    {"BF16", 2},
+                                    {"F16", 2},
+                                    {"I16", 2},
+                                    {"U16", 2},
+                                    {"U8", 1},
+                                    {"I8", 1},
+                                    {"BOOL", 1},
+                                    {"F8_E4M3", 1},
+                                    {"F8_E5M2", 1},
+                                    {"F8_E8M0", 1}}) {
     if (dtype == name) return bytes;
   }
   return 0;
@@ -54,7 +67,8 @@ Result<StoredTensor> read_entry(const json::value& value, int64_t data_begin, in
   }
   const auto [begin, end] = *offsets;
   if (begin < 0 || end < begin || end > file_size - data_begin) {
-    return Error{fmt::format("has data_offsets [{}, {}] outside the {} data bytes of the file", begin, end, file_size - data_begin)};
+    return Error{fmt::format("has data_offsets [{}, {}] outside the {} data bytes of the file", begin, end,
+                             file_size - data_begin)};
   }
   if (end - begin != bytes) {
     return Error{fmt::format("has {} bytes by its shape and {} by its data_offsets", bytes, end - begin)};
@@ -69,7 +83,8 @@ Result<void> check_overlap(const SafetensorsHeader& header) {
   for (const auto& [name, tensor] : header) {
     if (tensor.bytes > 0) order.emplace_back(&name, &tensor);
   }
-  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->offset < b.second->offset; });
+  std::sort(order.begin(), order.end(),
+            [](const auto& a, const auto& b) { return a.second->offset < b.second->offset; });
   for (size_t i = 1; i < order.size(); ++i) {
     if (order[i - 1].second->offset + order[i - 1].second->bytes > order[i].second->offset) {
       return tensor_error(*order[i].first, fmt::format("overlaps tensor {}", *order[i - 1].first));
@@ -80,7 +95,8 @@ Result<void> check_overlap(const SafetensorsHeader& header) {
 
 }  // namespace
 
-Result<SafetensorsHeader> parse_safetensors_header(std::string_view header_json, int64_t data_begin, int64_t file_size) {
+Result<SafetensorsHeader> parse_safetensors_header(std::string_view header_json, int64_t data_begin,
+                                                   int64_t file_size) {
   const auto parsed = parse_json(header_json, 8);
   if (!parsed) return Error{"the header is no JSON: " + parsed.error().message};
   const json::object* object = parsed->if_object();
@@ -107,7 +123,8 @@ Result<SafetensorsHeader> read_safetensors_header(const std::string& path) {
   if (!read_length) return read_length.error();
   std::memcpy(&length, prefix, 8);
   if (length > static_cast<uint64_t>(kMaxSafetensorsHeader) || static_cast<int64_t>(length) > file->size() - 8) {
-    return Error{fmt::format("{} is no safetensors file: its header claims {} bytes, the file has {}", path, length, file->size())};
+    return Error{fmt::format("{} is no safetensors file: its header claims {} bytes, the file has {}", path, length,
+                             file->size())};
   }
   std::string text(length, '\0');
   const auto read_text = file->read_at(8, std::as_writable_bytes(std::span(text)));

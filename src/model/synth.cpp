@@ -19,7 +19,9 @@ namespace {
 /// Elements made from one Philox stream; also the unit of parallel work.
 constexpr int64_t kBlock = int64_t{1} << 16;
 
-bool ends_with(const TensorSpec& spec, std::string_view suffix) { return spec.name.ends_with(suffix); }
+bool ends_with(const TensorSpec& spec, std::string_view suffix) {
+  return spec.name.ends_with(suffix);
+}
 
 /// How one tensor's values are drawn: mean + spread * normal, or bytes.
 struct Recipe {
@@ -38,7 +40,8 @@ Recipe recipe(const TensorSpec& spec, const ModelConfig& c) {
     if (spec.part == Part::embedding) return {0, 1};
     return {0, static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.shape[1])))};
   }
-  if (ends_with(spec, "_res_proj.weight")) return {0, static_cast<float>(0.7 / std::sqrt(static_cast<double>(c.hidden)))};
+  if (ends_with(spec, "_res_proj.weight"))
+    return {0, static_cast<float>(0.7 / std::sqrt(static_cast<double>(c.hidden)))};
   if (ends_with(spec, "_conv1d.weight")) return {0, 0.4F};
   if (ends_with(spec, "dt_bias")) return {0, 0.5F};
   if (ends_with(spec, "A_log")) return {0.4F, 0.5F};

@@ -1,7 +1,8 @@
 // Synthetic checkpoints: complete, valid, of any dimensions, from a seed. For tests, benchmarks and trying the server.
 //
-// Weights come from Philox keyed by the tensor's name and the seed, so any tensor can be made alone and the same seed gives the
-// same bytes. Generated block by block in parallel and streamed to disk; the model never lies in memory as a whole.
+// Weights come from Philox keyed by the tensor's name and the seed, so any tensor can be made alone and the same seed
+// gives the same bytes. Generated block by block in parallel and streamed to disk; the model never lies in memory as a
+// whole.
 #pragma once
 
 #include <cstdint>

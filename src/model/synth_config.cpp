@@ -79,17 +79,17 @@ json::object text_config(const Dims& d) {
     t["activation_situ_linear_beta"] = 25.0;
     t["routed_expert_hidden_size"] = d.latent;
     t["latent_moe_use_norm"] = true;
-    t["quantization_config"] = json::object{
-        {"quant_method", "compressed-tensors"},
-        {"format", "mxfp4-pack-quantized"},
-        {"config_groups",
-         json::object{{"group_0", json::object{{"weights", json::object{{"num_bits", 4},
-                                                                         {"type", "float"},
-                                                                         {"symmetric", true},
-                                                                         {"strategy", "group"},
-                                                                         {"group_size", 32},
-                                                                         {"scale_dtype", "torch.uint8"}}},
-                                               {"input_activations", nullptr}}}}}};
+    t["quantization_config"] =
+        json::object{{"quant_method", "compressed-tensors"},
+                     {"format", "mxfp4-pack-quantized"},
+                     {"config_groups",
+                      json::object{{"group_0", json::object{{"weights", json::object{{"num_bits", 4},
+                                                                                     {"type", "float"},
+                                                                                     {"symmetric", true},
+                                                                                     {"strategy", "group"},
+                                                                                     {"group_size", 32},
+                                                                                     {"scale_dtype", "torch.uint8"}}},
+                                                            {"input_activations", nullptr}}}}}};
   } else {
     t["hidden_act"] = "silu";
   }
@@ -119,7 +119,9 @@ Result<bool> apply_override(json::object& text, const std::string& entry) {
 
 }  // namespace
 
-std::span<const std::string_view> synth_presets() { return kNames; }
+std::span<const std::string_view> synth_presets() {
+  return kNames;
+}
 
 Result<json::value> synth_config(std::string_view preset, std::span<const std::string> overrides) {
   const auto found = std::find_if(kDims.begin(), kDims.end(), [&](const Dims& d) { return d.name == preset; });

@@ -1,4 +1,5 @@
-// The tokenizer files of a synthetic checkpoint: the 256 bytes in the order of the real file, then pairs of earlier tokens.
+// The tokenizer files of a synthetic checkpoint: the 256 bytes in the order of the real file, then pairs of earlier
+// tokens.
 
 #include <set>
 
@@ -13,7 +14,8 @@ std::string base64(std::string_view bytes) {
   std::string out;
   for (size_t i = 0; i < bytes.size(); i += 3) {
     uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) group = (group << 8) | (i + j < bytes.size() ? static_cast<uint8_t>(bytes[i + j]) : 0);
+    for (size_t j = 0; j < 3; ++j)
+      group = (group << 8) | (i + j < bytes.size() ? static_cast<uint8_t>(bytes[i + j]) : 0);
     for (size_t j = 0; j < 4; ++j) out += i + j > bytes.size() ? '=' : kAlphabet[(group >> (18 - 6 * j)) & 63];
   }
   return out;
@@ -63,24 +65,35 @@ std::string synth_tokenizer_config(int64_t vocab) {
     bool special;
   };
   constexpr Special kSpecials[] = {
-      {0, "[BOS]", true},           {1, "[EOS]", true},
-      {2, "<|end_of_msg|>", true},  {3, "<|open|>", false},
-      {4, "<|close|>", false},      {5, "<|sep|>", false},
-      {6, "[start_header_id]", true}, {7, "[end_header_id]", true},
-      {9, "[EOT]", true},           {18, "<|media_begin|>", true},
-      {19, "<|media_content|>", true}, {20, "<|media_end|>", true},
-      {21, "<|media_pad|>", true},  {65, "<osagent_mode>", true},
-      {254, "[UNK]", true},         {255, "[PAD]", true},
+      {0, "[BOS]", true},
+      {1, "[EOS]", true},
+      {2, "<|end_of_msg|>", true},
+      {3, "<|open|>", false},
+      {4, "<|close|>", false},
+      {5, "<|sep|>", false},
+      {6, "[start_header_id]", true},
+      {7, "[end_header_id]", true},
+      {9, "[EOT]", true},
+      {18, "<|media_begin|>", true},
+      {19, "<|media_content|>", true},
+      {20, "<|media_end|>", true},
+      {21, "<|media_pad|>", true},
+      {65, "<osagent_mode>", true},
+      {254, "[UNK]", true},
+      {255, "[PAD]", true},
   };
   json::object added;
   for (const Special& s : kSpecials) {
-    added[std::to_string(vocab - kSpecialSlots + s.slot)] = {{"content", s.name},     {"lstrip", false},
-                                                             {"normalized", false},   {"rstrip", false},
+    added[std::to_string(vocab - kSpecialSlots + s.slot)] = {{"content", s.name},    {"lstrip", false},
+                                                             {"normalized", false},  {"rstrip", false},
                                                              {"single_word", false}, {"special", s.special}};
   }
-  const json::object config = {{"added_tokens_decoder", added},     {"bos_token", "[BOS]"},
-                               {"eos_token", "[EOS]"},              {"pad_token", "[PAD]"},
-                               {"unk_token", "[UNK]"},              {"model_max_length", 1048576},
+  const json::object config = {{"added_tokens_decoder", added},
+                               {"bos_token", "[BOS]"},
+                               {"eos_token", "[EOS]"},
+                               {"pad_token", "[PAD]"},
+                               {"unk_token", "[UNK]"},
+                               {"model_max_length", 1048576},
                                {"tokenizer_class", "TikTokenTokenizer"}};
   return json_dump(config);
 }

@@ -108,16 +108,26 @@ void count(const TensorSpec& spec, int64_t times, ModelTotals& totals) {
 
 std::string_view part_name(Part part) {
   switch (part) {
-    case Part::embedding: return "embedding";
-    case Part::lm_head: return "lm_head";
-    case Part::kda: return "KDA layers";
-    case Part::mla: return "MLA layers";
-    case Part::dense: return "dense MLP";
-    case Part::router: return "router";
-    case Part::latent: return "latent projections";
-    case Part::shared: return "shared experts";
-    case Part::experts: return "routed experts";
-    case Part::norms: return "norms and residual vectors";
+    case Part::embedding:
+      return "embedding";
+    case Part::lm_head:
+      return "lm_head";
+    case Part::kda:
+      return "KDA layers";
+    case Part::mla:
+      return "MLA layers";
+    case Part::dense:
+      return "dense MLP";
+    case Part::router:
+      return "router";
+    case Part::latent:
+      return "latent projections";
+    case Part::shared:
+      return "shared experts";
+    case Part::experts:
+      return "routed experts";
+    case Part::norms:
+      return "norms and residual vectors";
   }
   return "?";
 }
@@ -130,9 +140,12 @@ int64_t TensorSpec::elements() const {
 
 int64_t TensorSpec::parameters() const {
   switch (role) {
-    case TensorRole::packed: return 2 * elements();
-    case TensorRole::scale: return 0;
-    default: return elements();
+    case TensorRole::packed:
+      return 2 * elements();
+    case TensorRole::scale:
+      return 0;
+    default:
+      return elements();
   }
 }
 

@@ -19,10 +19,10 @@ std::string_view part_name(Part part);
 
 /// How a tensor is filled by synth and read by the loader.
 enum class TensorRole : uint8_t {
-  matrix,      ///< BF16 (or F32)
-  vector,      ///< BF16 or F32, widened to F32 at load
-  packed,      ///< U8: two E2M1 codes a byte
-  scale,       ///< U8: E8M0
+  matrix,  ///< BF16 (or F32)
+  vector,  ///< BF16 or F32, widened to F32 at load
+  packed,  ///< U8: two E2M1 codes a byte
+  scale,   ///< U8: E8M0
 };
 
 struct TensorSpec {

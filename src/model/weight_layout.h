@@ -1,6 +1,7 @@
 // WeightLayout: where every tensor of a checkpoint goes in the one buffer behind Weights. Private to model/.
 //
-// Built twice: once without memory, to learn the size, and once over the buffer. The same code makes both, so they agree.
+// Built twice: once without memory, to learn the size, and once over the buffer. The same code makes both, so they
+// agree.
 #pragma once
 
 #include <string>
@@ -15,18 +16,19 @@ namespace perigee {
 
 /// One tensor's way from the file to memory.
 struct TensorRead {
-  TensorSpec spec;               ///< as expected
-  std::byte* target = nullptr;   ///< first byte
-  int64_t elements = 0;          ///< how many of the tensor's elements are kept (a prefix)
-  std::string factor;            ///< a second vector to multiply with elementwise (folded residual weights)
+  TensorSpec spec;              ///< as expected
+  std::byte* target = nullptr;  ///< first byte
+  int64_t elements = 0;         ///< how many of the tensor's elements are kept (a prefix)
+  std::string factor;           ///< a second vector to multiply with elementwise (folded residual weights)
 };
 
-/// Finds the dtype a matrix has in the files; BF16 when it is not there (the check reports it) or no checkpoint is given.
+/// Finds the dtype a matrix has in the files; BF16 when it is not there (the check reports it) or no checkpoint is
+/// given.
 class WeightLayout {
  public:
   WeightLayout(const ModelConfig& config, const Checkpoint* checkpoint, std::byte* base);
 
-  Weights weights;               ///< without its Buffer
+  Weights weights;  ///< without its Buffer
   std::vector<TensorRead> reads;
   int64_t bytes() const { return used_; }
 

@@ -19,7 +19,9 @@ namespace {
 /// Bytes of one positioned read: large enough for a disk, small enough to share one tensor among threads.
 constexpr int64_t kPieceBytes = int64_t{8} << 20;
 
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 /// Vectors may be stored with unit dimensions ([1, H], [P, 1, 4], [1, 1, N, 1]) or without.
 std::vector<int64_t> squeezed(const std::vector<int64_t>& shape) {
@@ -37,17 +39,22 @@ std::string check_tensor(const Checkpoint& checkpoint, const TensorSpec& spec, i
   // A_log may be padded beyond the heads, or not at all.
   int64_t elements = 1;
   for (const int64_t dim : stored->shape) elements *= dim;
-  const bool prefix_fits = vector && least_elements < spec.elements() && squeezed(stored->shape).size() <= 1 && elements >= least_elements;
+  const bool prefix_fits =
+      vector && least_elements < spec.elements() && squeezed(stored->shape).size() <= 1 && elements >= least_elements;
   if (!shape_fits && !prefix_fits) {
-    return fmt::format("tensor {} has shape {}, expected {}", spec.name, shape_text(stored->shape), shape_text(spec.shape));
+    return fmt::format("tensor {} has shape {}, expected {}", spec.name, shape_text(stored->shape),
+                       shape_text(spec.shape));
   }
   const bool packed = spec.role == TensorRole::packed || spec.role == TensorRole::scale;
-  const bool dtype_fits = packed   ? stored->dtype == "U8" || (spec.role == TensorRole::scale && stored->dtype == "F8_E8M0")
+  const bool dtype_fits = packed
+                              ? stored->dtype == "U8" || (spec.role == TensorRole::scale && stored->dtype == "F8_E8M0")
                           : vector ? stored->dtype == "BF16" || stored->dtype == "F32"
                                    : stored->dtype == dtype_name(spec.dtype);
   if (!dtype_fits) {
     return fmt::format("tensor {} is {}, expected {}", spec.name, stored->dtype,
-                       packed ? "U8" : vector ? "BF16 or F32" : dtype_name(spec.dtype));
+                       packed   ? "U8"
+                       : vector ? "BF16 or F32"
+                                : dtype_name(spec.dtype));
   }
   return {};
 }
@@ -81,7 +88,8 @@ class Loader {
       }
     }
     // In file order, so that the disk sees mostly forward reads.
-    std::sort(pieces_.begin(), pieces_.end(), [&](const Piece& a, const Piece& b) { return file_place(a) < file_place(b); });
+    std::sort(pieces_.begin(), pieces_.end(),
+              [&](const Piece& a, const Piece& b) { return file_place(a) < file_place(b); });
   }
 
   void run(int threads) {
@@ -126,7 +134,8 @@ class Loader {
     const File& file = checkpoint_.files()[static_cast<size_t>(place.file)];
     const auto done = file.read_at(place.tensor->offset + piece.begin, {direct, static_cast<size_t>(piece.bytes)});
     if (!done) return done.error().message;
-    if (piece.read.spec.role == TensorRole::scale && std::memchr(direct, 255, static_cast<size_t>(piece.bytes)) != nullptr) {
+    if (piece.read.spec.role == TensorRole::scale &&
+        std::memchr(direct, 255, static_cast<size_t>(piece.bytes)) != nullptr) {
       return fmt::format("tensor {} holds the scale byte 255, which is NaN", piece.read.spec.name);
     }
     if (!ops_.host_memory) upload(target, direct, piece.bytes);
@@ -197,10 +206,12 @@ Weights weights_without_memory(const ModelConfig& config) {
   return std::move(WeightLayout(config, nullptr, nullptr).weights);
 }
 
-int64_t weight_bytes(const ModelConfig& config) { return WeightLayout(config, nullptr, nullptr).bytes(); }
+int64_t weight_bytes(const ModelConfig& config) {
+  return WeightLayout(config, nullptr, nullptr).bytes();
+}
 
-Weights load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops, const LoadOptions& options,
-                     LoadReport* report) {
+Weights load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
+                     const LoadOptions& options, LoadReport* report) {
   const WeightLayout counted(config, &checkpoint, nullptr);
   const std::vector<std::string> problems = check_layout(checkpoint, counted, 10);
   if (!problems.empty()) {

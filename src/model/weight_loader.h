@@ -1,5 +1,5 @@
-// load_weights: from a Checkpoint to Weights. Checks every name, shape and dtype first, then reads each byte once, straight
-// to its place, with several threads.
+// load_weights: from a Checkpoint to Weights. Checks every name, shape and dtype first, then reads each byte once,
+// straight to its place, with several threads.
 #pragma once
 
 #include "model/checkpoint.h"
@@ -9,8 +9,8 @@
 namespace perigee {
 
 struct LoadOptions {
-  int threads = 4;      ///< readers
-  bool quiet = false;   ///< no progress bar
+  int threads = 4;     ///< readers
+  bool quiet = false;  ///< no progress bar
 };
 
 struct LoadReport {
@@ -22,8 +22,8 @@ struct LoadReport {
 /// Names of missing, misshapen or wrongly typed tensors, one sentence each, at most `limit`; empty when all is well.
 std::vector<std::string> check_weights(const Checkpoint& checkpoint, const ModelConfig& config, size_t limit = 10);
 
-/// Throws std::runtime_error with a full sentence: what check_weights found, a scale byte that is NaN, a read error, or no
-/// memory. The result lives in `ops`' memory and is independent of the checkpoint.
+/// Throws std::runtime_error with a full sentence: what check_weights found, a scale byte that is NaN, a read error, or
+/// no memory. The result lives in `ops`' memory and is independent of the checkpoint.
 Weights load_weights(const Checkpoint& checkpoint, const ModelConfig& config, const Ops& ops,
                      const LoadOptions& options = {}, LoadReport* report = nullptr);
 

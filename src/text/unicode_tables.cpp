@@ -300,6 +300,8 @@ constexpr uint32_t kChanges[] = {
 
 }  // namespace
 
-std::span<const uint32_t> char_class_changes() { return kChanges; }
+std::span<const uint32_t> char_class_changes() {
+  return kChanges;
+}
 
 }  // namespace perigee

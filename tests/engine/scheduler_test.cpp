@@ -235,7 +235,17 @@ TEST(Scheduler, RetractsTheYoungestAndFinishesAll) {
   options.conservativeness = 0;
   Driver driver(options);
   for (int i = 0; i < 4; ++i) driver.add(fake_request(i, 20, 60));
+  int starts_of_the_oldest = 0;
+  while (!driver.scheduler.idle() && driver.problem().empty()) {
+    driver.step(FakeModel::Failure::none, {}, [&](const StepPlan& plan) {
+      for (const Segment& s : plan.segments) {
+        const bool oldest = plan.tokens[static_cast<size_t>(s.row_begin)] == FakeModel::kFirstName;
+        starts_of_the_oldest += s.position == 0 && oldest ? 1 : 0;
+      }
+    });
+  }
   driver.drain();
+  EXPECT_EQ(starts_of_the_oldest, 1);
   EXPECT_GT(driver.scheduler.stats().retractions, 0);
   EXPECT_GT(driver.model.restarts, 0);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(reason_of(driver, i), FinishReason::length);

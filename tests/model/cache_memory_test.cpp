@@ -40,7 +40,7 @@ TEST(CacheMemoryTest, BytesOfKimiK3) {
   EXPECT_EQ(c.kda_layers(), 69);
   EXPECT_EQ(kv_bytes_per_token(c, DType::bf16), 27'648);
   EXPECT_EQ(kv_bytes_per_token(c, DType::f32), 55'296);
-  constexpr int64_t kRecurrent = 434'110'464;  // 69 x 96 x 128 x 128 F32
+  constexpr int64_t kRecurrent = 434'110'464;   // 69 x 96 x 128 x 128 F32
   constexpr int64_t kHistory = 2 * 15'261'696;  // 69 x 3 x 36,864, published for BF16, kept in F32 here
   EXPECT_EQ(state_bytes_per_slot(c), kRecurrent + kHistory);
 }
@@ -77,8 +77,8 @@ TEST(CacheMemoryTest, ViewsTileTheBuffer) {
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].second, ranges[i].first);
   EXPECT_LE(ranges.back().second - ranges.front().first, memory.bytes());
-  const int64_t least = shape.pages * shape.page_size * kv_bytes_per_token(c, shape.kv_dtype) +
-                        shape.slots * state_bytes_per_slot(c);
+  const int64_t least =
+      shape.pages * shape.page_size * kv_bytes_per_token(c, shape.kv_dtype) + shape.slots * state_bytes_per_slot(c);
   EXPECT_GE(memory.bytes(), least);
   EXPECT_LE(memory.bytes(), least + static_cast<int64_t>(ranges.size()) * 63);
 }

@@ -108,7 +108,8 @@ TEST_P(EqualityTest, ChunkedPrefillEqualsWhole) {
       for (Row& row : chunked_rig.step(chunked, all.subspan(got.size(), cut - got.size()))) got.push_back(row);
     }
     EXPECT_TRUE(same_bits(got, want)) << "cuts from " << cuts.front();
-    EXPECT_TRUE(same_bits(chunked_rig.everything(chunked), whole_rig.everything(whole))) << "cuts from " << cuts.front();
+    EXPECT_TRUE(same_bits(chunked_rig.everything(chunked), whole_rig.everything(whole)))
+        << "cuts from " << cuts.front();
   }
 }
 

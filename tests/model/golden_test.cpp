@@ -75,8 +75,8 @@ class GoldenTest : public testing::TestWithParam<std::tuple<std::string, bool>> 
   double logits_error(const std::vector<Row>& logits) const {
     double worst = 0;
     for (size_t i = 0; i < golden_.positions.size(); ++i) {
-      worst = std::max(worst,
-                       largest_difference(logits.at(static_cast<size_t>(golden_.positions[i])), golden_.logits[i]));
+      worst =
+          std::max(worst, largest_difference(logits.at(static_cast<size_t>(golden_.positions[i])), golden_.logits[i]));
     }
     return worst / golden_.logits_rms;
   }
@@ -146,8 +146,7 @@ TEST_P(GoldenTest, LayerListsCountFromOne) {
   ASSERT_TRUE(checkpoint.ok());
   ModelConfig config = model_.config();
   for (size_t layer = 0; layer < config.is_mla.size(); ++layer) {
-    const std::string name =
-        fmt::format("{}model.layers.{}.self_attn.kv_b_proj.weight", config.tensor_prefix, layer);
+    const std::string name = fmt::format("{}model.layers.{}.self_attn.kv_b_proj.weight", config.tensor_prefix, layer);
     EXPECT_EQ(config.is_mla[layer], checkpoint->find(name).tensor != nullptr) << name;
   }
   // Read from zero, every list entry lands one layer later: such a model asks for tensors that are not there.

@@ -1,4 +1,5 @@
-// Short convolution and Kimi Delta Attention: the recurrence, row by row, in FP64 between loads and stores of the state.
+// Short convolution and Kimi Delta Attention: the recurrence, row by row, in FP64 between loads and stores of the
+// state.
 
 #include <algorithm>
 
@@ -16,7 +17,9 @@ void load_state(const View& state, int32_t source_slot, int64_t size, int64_t of
   }
 }
 
-double softplus(double x) { return x > 30 ? x : std::log1p(std::exp(x)); }
+double softplus(double x) {
+  return x > 30 ? x : std::log1p(std::exp(x));
+}
 
 /// One head of one segment.
 struct Head {
@@ -113,7 +116,9 @@ void kda(OpContext& context, const KdaArgs& a) {
       const int64_t offset = h * D * D;
       load_state(a.state, s.source_slot, D * D, offset, [&](int64_t i, float value) { head.S[i] = value; });
       float* target = a.state.row<float>(s.slot) + offset;
-      const auto save = [&] { std::transform(head.S, head.S + D * D, target, [](double x) { return static_cast<float>(x); }); };
+      const auto save = [&] {
+        std::transform(head.S, head.S + D * D, target, [](double x) { return static_cast<float>(x); });
+      };
       if (s.commit == 0) save();
       for (int64_t i = 0; i < s.row_count; ++i) {
         head.step(s.row_begin + i);

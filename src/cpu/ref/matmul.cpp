@@ -107,7 +107,8 @@ void moe(OpContext& context, const MoeArgs& a) {
       double sum = 0;
       for (int64_t i = 0; i < K; ++i) {
         const int64_t e = a.ids.row<int32_t>(t)[i] - a.expert_begin;
-        if (e >= 0 && e < E) sum += static_cast<double>(a.weights.row<float>(t)[i]) * a.partial.row<float>(t * K + i)[d];
+        if (e >= 0 && e < E)
+          sum += static_cast<double>(a.weights.row<float>(t)[i]) * a.partial.row<float>(t * K + i)[d];
       }
       a.out.row<float>(t)[d] = static_cast<float>(sum);
     }

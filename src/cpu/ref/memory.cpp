@@ -10,7 +10,9 @@
 namespace perigee::ref {
 namespace {
 
-int64_t row_bytes(const View& view) { return view.cols() * dtype_bits(view.dtype) / 8; }
+int64_t row_bytes(const View& view) {
+  return view.cols() * dtype_bits(view.dtype) / 8;
+}
 
 std::byte* row_data(const View& view, int64_t row) {
   return view.data + row * view.strides[0] * dtype_bits(view.dtype) / 8;
@@ -20,13 +22,16 @@ std::byte* row_data(const View& view, int64_t row) {
 
 void* allocate(int64_t bytes) {
   // Anonymous pages arrive zeroed and only when touched; large ones may become huge pages.
-  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return nullptr;
   if (bytes >= (int64_t{1} << 22)) ::madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   return data;
 }
 
-void release(void* data, int64_t bytes) { ::munmap(data, static_cast<size_t>(bytes)); }
+void release(void* data, int64_t bytes) {
+  ::munmap(data, static_cast<size_t>(bytes));
+}
 
 void upload(OpContext&, View dst, const void* host) {
   PERIGEE_CHECK(dst.contiguous(), "upload to a strided view");

@@ -26,8 +26,8 @@ struct HeadAttention {
   const MlaArgs& a;
   const Segment& s;
   int64_t h;
-  float* row;      // [latent] decode buffer
-  double* top;     // per row of a tile: running maximum, sum, and v accumulators
+  float* row;   // [latent] decode buffer
+  double* top;  // per row of a tile: running maximum, sum, and v accumulators
   static constexpr int64_t kKeys = 16;
   static constexpr int64_t kRows = 64;
 

@@ -1,5 +1,5 @@
-// The reference operations, one file per family. Sums in double where a long sum is formed, so that results stand within
-// a rounding of the exact value. Private to cpu/.
+// The reference operations, one file per family. Sums in double where a long sum is formed, so that results stand
+// within a rounding of the exact value. Private to cpu/.
 #pragma once
 
 #include "tensor/ops.h"

@@ -44,8 +44,8 @@ void residual_mix(OpContext& context, const ResidualMixArgs& a) {
   const int64_t R = a.bank.dim(0);
   const int64_t T = a.x.rows();
   const int64_t H = a.x.cols();
-  PERIGEE_CHECK(a.bank.rank == 3 && a.bank.dim(1) == T && a.bank.dim(2) == H && R >= 1 && R < 64, "bank [{}, {}, {}]", R,
-                a.bank.dim(1), a.bank.dim(2));
+  PERIGEE_CHECK(a.bank.rank == 3 && a.bank.dim(1) == T && a.bank.dim(2) == H && R >= 1 && R < 64, "bank [{}, {}, {}]",
+                R, a.bank.dim(1), a.bank.dim(2));
   check_rows(a.out, T, H, "residual_mix out");
   check_vector(a.weight, H, "residual_mix weight");
   const float* c = a.weight.as<float>();
@@ -81,10 +81,9 @@ void glu(OpContext& context, View gate, View up, Activation act, View out) {
         const double g = gate.row<float>(t)[d];
         const double u = up.row<float>(t)[d];
         // SiTU: the sigmoid sees the uncapped gate.
-        const double value = act.kind == Activation::Kind::silu
-                                 ? g * sigmoid(g) * u
-                                 : act.beta * std::tanh(g / act.beta) * sigmoid(g) * act.linear_beta *
-                                       std::tanh(u / act.linear_beta);
+        const double value = act.kind == Activation::Kind::silu ? g * sigmoid(g) * u
+                                                                : act.beta * std::tanh(g / act.beta) * sigmoid(g) *
+                                                                      act.linear_beta * std::tanh(u / act.linear_beta);
         out.row<float>(t)[d] = static_cast<float>(value);
       }
     }
@@ -97,7 +96,8 @@ void sigmoid_gate(OpContext& context, View x, View gate, View out) {
   parallel_blocks(context, x.rows(), 4, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       for (int64_t d = 0; d < x.cols(); ++d) {
-        out.row<float>(t)[d] = static_cast<float>(x.row<float>(t)[d] * sigmoid(static_cast<double>(gate.row<float>(t)[d])));
+        out.row<float>(t)[d] =
+            static_cast<float>(x.row<float>(t)[d] * sigmoid(static_cast<double>(gate.row<float>(t)[d])));
       }
     }
   });

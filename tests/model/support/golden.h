@@ -1,5 +1,5 @@
-// Golden: one folder of tests/reference/goldens, a tiny checkpoint and what the independent numpy model computed from it
-// (tools/reference/make_goldens.py names the tensors). Read by the whole-model tests; owns everything it shows.
+// Golden: one folder of tests/reference/goldens, a tiny checkpoint and what the independent numpy model computed from
+// it (tools/reference/make_goldens.py names the tensors). Read by the whole-model tests; owns everything it shows.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Expected {
 struct Golden {
   std::string folder;
   std::vector<int32_t> prompt;
-  std::vector<int32_t> positions;         ///< rows whose logits are kept, ascending, the last row among them
-  std::vector<std::vector<float>> logits; ///< one per position
+  std::vector<int32_t> positions;                   ///< rows whose logits are kept, ascending, the last row among them
+  std::vector<std::vector<float>> logits;           ///< one per position
   std::map<std::string, std::vector<float>> wrong;  ///< misreading -> logits of the last row
   std::map<std::string, Expected> caches;           ///< "layer.L.kv", "layer.L.state", "layer.L.conv"
   double logits_rms = 0;
