@@ -74,9 +74,8 @@ class OpsTest : public testing::TestWithParam<CpuLevel> {
     }
     return {View(data, dtype, {out, in}), {}};
   }
-  static void expect_near(Matrix& a, Matrix& b, double tolerance, const std::string& what) {
+  static void expect_near(Matrix& a, Matrix& b, double tolerance, const std::string& what, double scale = 1e-6) {
     double worst = 0;
-    double scale = 1e-6;
     for (int64_t r = 0; r < a.rows_; ++r) {
       for (int64_t c = 0; c < a.cols_; ++c) {
         worst = std::max(worst, std::abs(static_cast<double>(a.view().row<float>(r)[c]) - b.view().row<float>(r)[c]));
@@ -106,7 +105,8 @@ TEST_P(OpsTest, MatmulMatchesTheReference) {
           Matrix b(rows, out);
           fast_->ops->matmul(fast_->context, x.view(), w, a.view());
           reference_->ops->matmul(reference_->context, x.view(), w, b.view());
-          expect_near(a, b, 3e-6, fmt::format("{} {}x{}x{}", dtype_name(dtype), rows, out, width));
+          // Outputs have about unit variance; a single one may be small by cancellation.
+          expect_near(a, b, 3e-6, fmt::format("{} {}x{}x{}", dtype_name(dtype), rows, out, width), 1.0);
         }
       }
     }

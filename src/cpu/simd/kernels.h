@@ -15,6 +15,9 @@ void matmul_block(const View& x, const Linear& w, const View& out, int64_t begin
 /// Output rows that fit the per-thread scratch when decoded to FP32; a multiple of 4.
 int64_t panel_rows(int64_t in);
 
+void kda(OpContext&, const KdaArgs&);
+void mla(OpContext&, const MlaArgs&);
+
 void rms_norm(OpContext&, View x, View weight, float eps, View out);
 void add(OpContext&, View x, View y, View out);
 void residual_mix(OpContext&, const ResidualMixArgs&);
