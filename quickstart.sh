@@ -20,6 +20,7 @@ model=build/quickstart-model
 
 tools/install_packages.sh build
 echo "== building (a few minutes the first time)"
+mkdir -p build
 cmake --preset release -DPERIGEE_TESTS=OFF -DPERIGEE_BENCHMARKS=OFF >build/quickstart-cmake.log 2>&1 ||
   { cat build/quickstart-cmake.log >&2; exit 1; }
 cmake --build --preset release --target perigee -j "${JOBS:-$(nproc)}"

@@ -8,7 +8,7 @@ add_compile_options(-ffp-contract=off)
 add_compile_options(-Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports these inside libstdc++ and fmt where nothing is wrong.
-  add_compile_options(-Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
+  add_compile_options(-Wno-uninitialized -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
                       -Wno-stringop-overread -Wno-dangling-pointer -Wno-psabi -Wno-mismatched-new-delete)
 endif()
 if(PERIGEE_SANITIZE)

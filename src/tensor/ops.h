@@ -75,7 +75,8 @@ struct ShortConvArgs {
 /// Kimi Delta Attention: S <- Diag(exp g) S; e = v - S^T k; S <- S + beta k e^T; o = S^T q, with q and k L2-normalised
 /// (sum of squares + 1e-6 inside the root), q scaled by D^-1/2, beta = sigmoid(beta logit) and, per head h and channel
 /// d, u = z + dt_bias: g = bound * sigmoid(exp(A_log[h]) u) with a lower bound, else -exp(A_log[h]) softplus(u).
-/// Segments of several rows use the chunked form with chunks of kKdaChunk rows counted from the segment's first row.
+/// A backend may use the chunked form for segments of several rows, with chunks of kKdaChunk rows counted from the
+/// segment's first row: the scheduler cuts prefill on that grid, so a cut changes no bit.
 struct KdaArgs {
   View qkv;      ///< [T, 3P] after the convolution: q, k, v
   View z;        ///< [T, P] raw decay gate

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, Sabotaged,
                                          Sabotage{"forgotten_state", forget_state},
                                          Sabotage{"swapped_slots", swap_slots}, Sabotage{"shared_slot", share_slot},
                                          Sabotage{"swapped_pages", swap_pages}, Sabotage{"skipped_token", skip_token}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace perigee

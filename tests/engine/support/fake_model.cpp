@@ -151,8 +151,9 @@ FakeModel::Truth* FakeModel::owner_of(const StepPlan& plan, const Segment& segme
 }
 
 void FakeModel::check_reads(const Segment& segment, const Truth& truth, std::span<const int32_t> pages) {
-  if (segment.position > 0 &&
-      states_[static_cast<size_t>(segment.source_slot)] != truth.prefix[static_cast<size_t>(segment.position)]) {
+  const bool reads = segment.source_slot >= 0 && segment.source_slot < options_.slots;
+  const uint64_t state = reads ? states_[static_cast<size_t>(segment.source_slot)] : kZeroState;
+  if (state != truth.prefix[static_cast<size_t>(segment.position)]) {
     fault(fmt::format("request {} at position {} reads a foreign or stale state", truth.id, segment.position));
   }
   for (int64_t i = 0; i < segment.position; ++i) {
