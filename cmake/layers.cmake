@@ -2,10 +2,6 @@
 # build form; tools/check_layers.py checks the include lines.
 function(perigee_layer NAME)
   file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${NAME}/*.cpp)
-  if(NOT SOURCES)
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${NAME}_empty.cpp "")
-    set(SOURCES ${CMAKE_CURRENT_BINARY_DIR}/${NAME}_empty.cpp)
-  endif()
   add_library(perigee_${NAME} STATIC ${SOURCES})
   target_include_directories(perigee_${NAME} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   foreach(DEP ${ARGN})

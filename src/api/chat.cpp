@@ -98,13 +98,7 @@ class ChatAnswer {
     failed_ = true;
     const ApiError error{
         .status = 500, .message = message.empty() ? "the request failed" : message, .param = {}, .code = {}};
-    if (stream_ != nullptr) {
-      stream_->send(json_dump(error_object(error)));
-      stream_->send("[DONE]");
-      stream_->close();
-    } else {
-      reply_->send(error_response(error));
-    }
+    send_failure(*reply_, stream_.get(), error);
   }
 
   // ---- streaming ----
@@ -182,9 +176,7 @@ class ChatAnswer {
         chunk["usage"] = usage();
         stream_->send(json_dump(chunk));
       }
-      stream_->send("[DONE]");
-      stream_->close();
-      return;
+      return finish_stream(*stream_);
     }
     json::array list;
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -245,12 +237,7 @@ Result<void, ApiError> chat(const ServicePtr& service, const json::object& body,
                                .chat = parser_options(*service, *request, *prompt)};
   const auto prompt_tokens = static_cast<int64_t>(generation.prompt.size());
   const auto answer = std::make_shared<ChatAnswer>(service, std::move(*request), generation.id, prompt_tokens, reply);
-  const auto started =
-      Generation::start(service, std::move(generation), [answer](ChoiceUpdate& update) { answer->update(update); });
-  if (!started) return started.error();
-  reply->on_disconnect(
-      [running = *started](Disconnect reason) { running->cancel(std::string(disconnect_name(reason))); });
-  return {};
+  return start_for(service, std::move(generation), reply, [answer](ChoiceUpdate& update) { answer->update(update); });
 }
 
 }  // namespace

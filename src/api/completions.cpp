@@ -125,10 +125,7 @@ class CompletionAnswer {
 
   void fail(const ApiError& error) {
     failed_ = true;
-    if (stream_ == nullptr) return reply_->send(error_response(error));
-    stream_->send(json_dump(error_object(error)));
-    stream_->send("[DONE]");
-    stream_->close();
+    send_failure(*reply_, stream_.get(), error);
   }
 
  private:
@@ -185,9 +182,7 @@ class CompletionAnswer {
         last["usage"] = usage();
         stream_->send(json_dump(last));
       }
-      stream_->send("[DONE]");
-      stream_->close();
-      return;
+      return finish_stream(*stream_);
     }
     json::array list;
     for (size_t i = 0; i < choices_.size(); ++i) list.push_back(choice_object(i, choices_[i].text));

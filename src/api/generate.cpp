@@ -62,8 +62,7 @@ class NativeAnswer {
     }
     if (!update.ended) return;
     if (stream_ != nullptr) {
-      stream_->send("[DONE]");
-      stream_->close();
+      finish_stream(*stream_);
     } else {
       reply_->send({.body = json_dump(body(update))});
     }
@@ -89,10 +88,7 @@ class NativeAnswer {
 
   void fail(const std::string& message) {
     const ApiError error{.status = 500, .message = message, .param = {}, .code = {}};
-    if (stream_ == nullptr) return reply_->send(error_response(error));
-    stream_->send(json_dump(error_object(error)));
-    stream_->send("[DONE]");
-    stream_->close();
+    send_failure(*reply_, stream_.get(), error);
   }
 
   NativeRequest request_;
@@ -112,12 +108,7 @@ Result<void, ApiError> generate(const ServicePtr& service, const json::object& b
   GenerationRequest generation{
       .id = id, .prompt = request->prompt, .message_ends = {}, .sampling = request->sampling, .chat = {}};
   const auto answer = std::make_shared<NativeAnswer>(std::move(*request), id, reply);
-  const auto started =
-      Generation::start(service, std::move(generation), [answer](ChoiceUpdate& update) { answer->update(update); });
-  if (!started) return started.error();
-  reply->on_disconnect(
-      [running = *started](Disconnect reason) { running->cancel(std::string(disconnect_name(reason))); });
-  return {};
+  return start_for(service, std::move(generation), reply, [answer](ChoiceUpdate& update) { answer->update(update); });
 }
 
 }  // namespace

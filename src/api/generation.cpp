@@ -241,6 +241,26 @@ void Generation::cancel(const std::string& reason) {
   for (const std::string& id : ids_) service_->engine->cancel(id, reason);
 }
 
+Result<void, ApiError> start_for(const ServicePtr& service, GenerationRequest request,
+                                 const std::shared_ptr<Reply>& reply, UpdateHandler on_update) {
+  const auto started = Generation::start(service, std::move(request), std::move(on_update));
+  if (!started) return started.error();
+  reply->on_disconnect(
+      [running = *started](Disconnect reason) { running->cancel(std::string(disconnect_name(reason))); });
+  return {};
+}
+
+void finish_stream(EventStream& stream) {
+  stream.send("[DONE]");
+  stream.close();
+}
+
+void send_failure(Reply& reply, EventStream* stream, const ApiError& error) {
+  if (stream == nullptr) return reply.send(error_response(error));
+  stream->send(json_dump(error_object(error)));
+  finish_stream(*stream);
+}
+
 std::optional<ApiError> settle_max_tokens(const Service& service, size_t prompt_tokens, SamplingParams& params) {
   const int64_t room = service.options.context_length - static_cast<int64_t>(prompt_tokens);
   if (prompt_tokens == 0) return bad_request("the prompt is empty");

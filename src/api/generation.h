@@ -62,6 +62,16 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool refused_ = false;  ///< a choice was refused: nobody listens
 };
 
+/// Starts one generation for `reply` and cancels it when the client is lost. What is returned as an error was not sent.
+Result<void, ApiError> start_for(const ServicePtr& service, GenerationRequest request,
+                                 const std::shared_ptr<Reply>& reply, UpdateHandler on_update);
+
+/// Ends a stream as OpenAI does: [DONE], then the end of the answer.
+void finish_stream(EventStream& stream);
+
+/// Ends an answer with an error: as an event when the stream has begun (`stream` not null), else as the whole answer.
+void send_failure(Reply& reply, EventStream* stream, const ApiError& error);
+
 /// A prompt's room for output; 400 naming both numbers when it does not fit.
 std::optional<ApiError> settle_max_tokens(const Service& service, size_t prompt_tokens, SamplingParams& params);
 
