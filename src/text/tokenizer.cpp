@@ -47,8 +47,8 @@ Result<void> read_added_token(std::string_view key, const json::value& value, in
   if (status != std::errc() || end != key.data() + key.size()) {
     return config_error(fmt::format("has the key \"{}\" in added_tokens_decoder, which is not an id", key));
   }
-  const int64_t index = id - base;
-  if (id < base || index >= static_cast<int64_t>(kSlots)) {
+  // Compared before the subtraction below: an id from a file may be any 64-bit number.
+  if (id < base || id >= base + static_cast<int64_t>(kSlots)) {
     return config_error(
         fmt::format("names the id {}, which is not one of the {} special ids from {} on", id, kSlots, base));
   }
@@ -62,7 +62,7 @@ Result<void> read_added_token(std::string_view key, const json::value& value, in
   }
   const json::value* special = token->if_contains("special");
   if (special && !special->is_bool()) return config_error(fmt::format("has no boolean as special of the id {}", id));
-  Slot& slot = slots[static_cast<size_t>(index)];
+  Slot& slot = slots[static_cast<size_t>(id - base)];
   if (slot.named) return config_error(fmt::format("names the id {} twice", id));
   slot = {std::string(name), special && special->get_bool(), true};
   return {};
